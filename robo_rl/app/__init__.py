@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .expert import make_intervention
     from .machine_copy import keep_machine
     from .network_limits import networks_of, networks_of_run
-    from .planned import with_source
+    from .planned import PLANNER, with_source
     from .registration import register_all_configs, register_configs
     from .scenes import scene_limits
     from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
@@ -58,6 +58,7 @@ else:
     __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
+    "PLANNER",
     "RESUMED",
     "ActorConfig",
     "AsyncRuntimeConfig",

@@ -4,10 +4,21 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..core import ConfigError, EnvBackend, ScriptedExpert, Step, WrappedBackend, derive_seed, generator, section
+from ..core import (
+    ConfigError,
+    EnvBackend,
+    Reward,
+    ScriptedExpert,
+    Step,
+    WrappedBackend,
+    derive_seed,
+    generator,
+    section,
+)
 from ..planning import Planner, PlannerConfig
+from ..residual import BASE_POLICY
 from .components import build_backend
-from .composition import build_reward, has_robot
+from .composition import build_reward, has_robot, observation_options
 
 PLANNER = "planner"
 """Source of demonstrations that plans."""
@@ -36,12 +47,19 @@ class PlannedBackend(WrappedBackend):
         """Return a planner.
 
         Raises:
-            ConfigError: if the reward cannot judge single transitions.
+            ConfigError: if the reward cannot judge single transitions without training, or the task has a machine.
         """
         settings: PlannerConfig = section(self._config, "planner")
+        node = self._config.planner.reward
+        if node is None or "_target_" not in node:
+            choice = "null" if node is None else "a reward that also changes other sections"
+            raise ConfigError(
+                f"reward@planner.reward must be a reward that judges transitions, such as shaped, got {choice}"
+            )
+        reward = build_reward(node, self.spec, derive_seed(seed, "planner"))
         if self._copy is None:
-            self._copy = build_backend(self._config, simulated=True)
-        reward = build_reward(self._config.planner.reward, self.spec, derive_seed(seed, "planner"))
+            config = _without_images(self._config, reward, BASE_POLICY in self.spec.extra)
+            self._copy = build_backend(config, simulated=True)
         return Planner(self.inner, self._copy, reward, settings, generator(seed, "planner"))
 
     def close(self) -> None:
@@ -51,6 +69,15 @@ class PlannedBackend(WrappedBackend):
         finally:
             if self._copy is not None:
                 self._copy.close()
+
+
+def _without_images(config: DictConfig, reward: Reward, has_base: bool) -> DictConfig:
+    """Return ``config`` without the cameras of the task, whose images take most of the time, if nothing reads them."""
+    if reward.scorer is not None or has_base or not observation_options(config).get("cameras"):
+        return config
+    config = config.copy()
+    config.task.observation.cameras = []
+    return config
 
 
 def with_source(backend: EnvBackend, config: DictConfig, source: str) -> EnvBackend:

@@ -35,6 +35,8 @@ NAMES = {
     "play": "script that plays",
     "planner": "planner",
 }
+_PLANNER = ("planner", "reward@planner")
+"""Sections and groups of the options of the planner, as :func:`_given` names them."""
 
 
 def run(config: DictConfig) -> int:
@@ -80,7 +82,7 @@ def _replay(config: DictConfig, settings: WebConfig) -> int:
     from ..monitoring.replaying import Replaying
     from ..monitoring.watched_data import open_data_set
 
-    if given := _given() & {"run", "checkpoint", "source", "safety", "seed"}:
+    if given := _given() & {"run", "checkpoint", "source", "safety", "seed", *_PLANNER}:
         raise ConfigError(f"data={config.data} shows recorded states, in which nothing acts: leave out {min(given)}")
     path = Path(config.data)
     if not path.is_dir():
@@ -123,7 +125,7 @@ def _run_to_play(config: DictConfig) -> DictConfig:
     Raises:
         ConfigError: if options are given that the run determines itself.
     """
-    if given := _given() & {"task", "safety", "source"}:
+    if given := _given() & {"task", "safety", "source", *_PLANNER}:
         raise ConfigError(f"run={config.run} already has a task, safety filters and a policy: leave out {min(given)}")
     return run_config(Path(config.run))
 

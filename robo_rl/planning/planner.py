@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    MACHINE,
     Batch,
     ConfigError,
     EnvBackend,
@@ -14,7 +15,9 @@ from robo_rl.core import (
     PersistentWorld,
     Reward,
     Source,
+    State,
     Step,
+    simulated_state,
 )
 
 from .config import PlannerConfig
@@ -40,20 +43,26 @@ class Planner:
         rng: random generator of the sequences.
 
     Raises:
-        ConfigError: if the state of the simulator cannot be copied, or a module of the reward cannot judge single
-            transitions.
+        ConfigError: if the task has a machine, whose state is not copied, or if a module of the reward learns or cannot
+            judge single transitions.
     """
 
     def __init__(
         self, backend: EnvBackend, copy: EnvBackend, reward: Reward, config: PlannerConfig, rng: np.random.Generator
     ) -> None:
         self._backend, self._copy, self._reward, self._config, self._rng = backend, copy, reward, config, rng
-        if reward.scorer is not None and reward.scorer.whole_episodes:
+        if reward.scorer is not None and (reward.scorer.whole_episodes or reward.scorer.learns):
+            reason = "needs whole episodes" if reward.scorer.whole_episodes else "learns, and has not learned anything"
             raise ConfigError(
-                "source=planner judges single transitions, but a module of the reward needs whole episodes: choose "
-                "another reward, for example reward=shaped"
+                f"source=planner judges single transitions before any training, but a module of its reward {reason}: "
+                "choose another one, for example reward@planner.reward=shaped"
             )
         spec = backend.spec
+        if MACHINE in spec.extra:
+            raise ConfigError(
+                "source=planner acts out sequences from the middle of an episode, but in a copy the machine of "
+                "task.machine begins in its first state: leave out task.machine, or choose another source"
+            )
         self._actions = spec.action.shape[0]
         periods = np.arange(config.horizon)
         places = np.linspace(0.0, max(config.horizon - 1, 1), config.knots) if config.knots > 1 else np.zeros(1)
@@ -72,28 +81,48 @@ class Planner:
         Raises:
             ConfigError: if the state cannot be copied.
         """
-        world = self._backend.world() if isinstance(self._backend, PersistentWorld) else None
-        if world is None or not isinstance(self._copy, PersistentWorld):
-            raise ConfigError(
-                f"the state of task {self._backend.spec.task!r} cannot be copied, as planning requires: choose one of "
-                "robo-rl's simulated tasks, without domain randomisation and delays (task.randomisation, "
-                "task.arm.dynamics.delay), or another source of demonstrations"
-            )
+        world = self._world()
         for iteration in range(self._config.iterations):
             deviation = self._config.deviation * 0.5**iteration
             noise = deviation * self._rng.standard_normal((self._config.samples, *self._plan.shape))
             noise[0] = 0.0
             knots = np.clip(self._plan + noise, -1.0, 1.0)
             sequences = (self._interpolation @ knots).astype(np.float32)
-            episodes = [self._act_out(self._copy.restore(world), sequence) for sequence in sequences]
+            episodes = [self._act_out(world, sequence) for sequence in sequences]
             self._plan = knots[int(np.argmax(self._returns(episodes, sequences)))]
         action: Floats = self._plan[0].astype(np.float32)
         self._plan = self._shift @ self._plan
         return action
 
-    def _act_out(self, first: Step, sequence: Floats) -> list[Step]:
-        """Return the steps of an episode that begins with ``first``, which is the first of them."""
-        steps = [first]
+    def _world(self) -> State:
+        """Return the state of the simulator.
+
+        A copy begins an episode in it. Some tasks change their objects then: a board becomes dirty again, or a cube has
+        another goal.
+
+        Raises:
+            ConfigError: if the state cannot be copied, or the task moves its objects in the copy.
+        """
+        task = self._backend.spec.task
+        world = self._backend.world() if isinstance(self._backend, PersistentWorld) else None
+        if world is None or not isinstance(self._copy, PersistentWorld):
+            raise ConfigError(
+                f"the state of task {task!r} cannot be copied, as planning requires: choose one of robo-rl's simulated "
+                "tasks, without domain randomisation, delays and relative poses (task.randomisation, "
+                "task.arm.dynamics.delay, task.observation.relative), or another source of demonstrations"
+            )
+        self._copy.restore(world)
+        if not np.allclose(_places(self._backend), _places(self._copy), rtol=0, atol=1e-6):
+            raise ConfigError(
+                f"task {task!r} moves its objects when an episode begins, so it cannot be planned from the middle of "
+                "one: choose another task, or another source of demonstrations"
+            )
+        return world
+
+    def _act_out(self, world: State, sequence: Floats) -> list[Step]:
+        """Return the steps of an episode that begins in ``world``, the first one included."""
+        assert isinstance(self._copy, PersistentWorld)
+        steps = [self._copy.restore(world)]
         for action in sequence:
             steps.append(self._copy.step(action))
             if steps[-1].terminated or steps[-1].truncated:
@@ -122,6 +151,15 @@ class Planner:
         batch = _batch(spec, episodes, sequences) | {f"term/{name}": values[:, i] for i, name in enumerate(names)}
         scores = scorer.judge(batch)
         return [*names, *scores], np.column_stack([values, *scores.values()])
+
+
+def _places(backend: EnvBackend) -> NDArray[np.float64]:
+    """Return where the robot and all objects of a simulator are (n,); empty if it is not MuJoCo."""
+    if (state := simulated_state(backend)) is None:
+        return np.zeros(0)
+    _, data = state
+    places: NDArray[np.float64] = np.concatenate([data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel()])
+    return places
 
 
 def _batch(spec: EnvSpec, episodes: Sequence[list[Step]], sequences: Floats) -> Batch:

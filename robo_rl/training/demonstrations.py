@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import Components, DemonstrationsConfig, with_source
+from ..app import PLANNER, Components, DemonstrationsConfig, with_source
 from ..core import Batch, ConfigError, DataError, Interruption, counted, section
 from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
@@ -62,6 +62,8 @@ def load_demonstrations(
         try:
             _record(path, config, parts, wanted, interruption)
         except ConfigError as error:
+            if wanted.source == PLANNER:  # chosen, unlike the default source, so its absence is a mistake
+                raise
             print(f"Training without demonstrations: {error}")
             return Demonstrations(None, [])
     with EpisodeStore.open(path) as store:
@@ -134,7 +136,7 @@ def _record(
                 report=lambda *_: interruption.check("recording demonstrations"),
                 section=None,
             )
-    except SystemExit:
+    except (SystemExit, ConfigError):
         # A resumed run would take the incomplete data set for a complete one.
         shutil.rmtree(path, ignore_errors=True)
         raise

@@ -265,6 +265,8 @@ def test_the_policy_of_a_run_is_played_and_mistakes_are_explained(tmp_path: Path
         assert player == "human-like script"
     output = robo_rl("play", f"run={run}", "task=pick_cube", code=2)
     assert "already has a task, safety filters and a policy: leave out task" in output
+    output = robo_rl("play", f"run={run}", "planner.samples=5", code=2)
+    assert "already has a task, safety filters and a policy: leave out planner" in output
     assert "robo-rl play is for simulations" in robo_rl("play", "task=reach", "+robot=virtual", code=2)
     assert "is not a run folder" in robo_rl("play", f"run={tmp_path}", code=2)
     assert "did you mean 'expert'" in robo_rl("play", "task=reach", "source=expart", code=2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, RewardWeights, State, Step
+from robo_rl.core import MACHINE, ArraySpec, ConfigError, EnvSpec, RewardWeights, State, Step
 from robo_rl.planning import Planner, PlannerConfig
 
 from ..rigs.specs import toy_spec
@@ -45,14 +45,29 @@ class Line:
         return Step(observation, {"near": self.at}, is_there, False, 0, is_there)
 
 
+class Simulator(Line):
+    """A line with the state of a simulator, whose object is elsewhere when an episode begins."""
+
+    model = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = SimpleNamespace(qpos=np.zeros(1), mocap_pos=np.zeros((1, 3)), mocap_quat=np.zeros((1, 4)))
+        self.moves = False
+
+    def restore(self, world: State) -> Step:
+        self.data.mocap_pos[0, 0] += self.moves
+        return super().restore(world)
+
+
 class Modules:
     """A reward of one module, which likes small positions."""
 
     scorer: Any
 
-    def __init__(self, *, whole_episodes: bool = False) -> None:
+    def __init__(self, *, whole_episodes: bool = False, learns: bool = False) -> None:
         self.batches: list[dict[str, np.ndarray]] = []
-        self.scorer = SimpleNamespace(whole_episodes=whole_episodes, judge=self._judge)
+        self.scorer = SimpleNamespace(whole_episodes=whole_episodes, learns=learns, judge=self._judge)
 
     def _judge(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         self.batches.append(batch)
@@ -121,5 +136,19 @@ def test_what_cannot_be_planned_is_refused() -> None:
     backend.is_copyable = False
     with pytest.raises(ConfigError, match=r"cannot be copied, as planning requires: .*without domain randomisation"):
         planner(backend).act({"state": np.zeros(1, np.float32)})
-    with pytest.raises(ConfigError, match="a module of the reward needs whole episodes"):
+    with pytest.raises(ConfigError, match="a module of its reward needs whole episodes"):
         planner(Line(), Modules(whole_episodes=True))
+    with pytest.raises(ConfigError, match="a module of its reward learns, and has not learned"):
+        planner(Line(), Modules(learns=True))
+    with pytest.raises(ConfigError, match=r"leave out task\.machine"):
+        backend.spec = replace(SPEC, extra={MACHINE: "abc"})
+        planner(backend)
+
+
+def test_objects_that_change_when_an_episode_begins_are_noticed() -> None:
+    copy = Simulator()
+    expert = planner(Simulator(), copy=copy)
+    expert.act({"state": np.zeros(1, np.float32)})
+    copy.moves = True
+    with pytest.raises(ConfigError, match="moves its objects when an episode begins"):
+        expert.act({"state": np.zeros(1, np.float32)})
